@@ -29,7 +29,8 @@ class FixedAttention(Block):
     Parameters
     ----------
     weights : sympy expression
-        A_ab in `mf.i` and `mf.j`, the token indices 1 ... n, in n and parameters.
+        A_ab in `mf.i` and `mf.j`, the token indices 1 ... n, in n and parameters. A token whose row is 0 gets nothing: without a skip
+        beside it a run ends there as "underflow".
     n, sigma_V, sigma_O :
         As in `mf.Attention`.
 

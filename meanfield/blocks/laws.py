@@ -95,8 +95,9 @@ class Signal:
     def mapped(self, gain: sp.Expr, bias: sp.Expr = S.Zero) -> Signal:
         """The signal whose moments are gain times the ones here, and bias."""
         q, p = gain * self.q + bias, gain * self.p + bias
-        if self.q2 is None:  # the gain stays as it is written, multiplied out it may be rounding
-            return replace(self, q=q, p=p, delta=sp.Add(*[gain * term for term in sp.Add.make_args(self.delta)]), centred=None)
+        if self.q2 is None:  # the terms of the gain stay as they are written, multiplied out these may be rounding
+            delta = sp.Add(*[a * b for a in sp.Add.make_args(gain) for b in sp.Add.make_args(self.delta)])
+            return replace(self, q=q, p=p, delta=delta, centred=None)
         q2 = gain * self.q2 + bias
         lack = gain * self.lack + Joined(gain * self.q, gain * self.q2, bias, bias)
         return replace(self, q=q, p=p, delta=Apart(q, q2, lack), q2=q2, centred=None, centred2=None)

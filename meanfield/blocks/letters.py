@@ -30,15 +30,15 @@ def spare(net: Block, parameters: Iterable[sp.Symbol]) -> dict[sp.Symbol, str]:
 
 
 def heeded(net: Block, parameters: Iterable[sp.Symbol], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the given values those that the law with these parameters may know of: without what the description alone has, which may be given,
-    one number or expression each, and changes nothing."""
+    """Of the given values those that the law with these parameters may know of, without those of symbols that the description alone has:
+    these may be given, one number or expression each, and change nothing."""
     law = tuple(parameters)
     left = {s.name for s in spare(net, law)} if given.keys() - {s.name for s in law} else set()
     for name in left & given.keys():
         try:
-            arguments.scalar(given[name], name)
+            arguments.scalar(arguments.coefficient(given[name], name), name)
         except TypeError:
-            raise TypeError(f"{name} = {given[name]!r}: the law does not depend on it, which may be given as one number") from None
+            raise TypeError(f"{name} = {given[name]!r}: expected one number, of a symbol on which the law does not depend") from None
     return {name: value for name, value in given.items() if name not in left}
 
 

@@ -19,6 +19,8 @@ _MOST_DIGITS = 4_000
 _ENOUGH = 100
 #: of these, what they may be off by
 _OFF = 8
+#: the smallest double
+_LEAST = 5e-324
 
 
 class Indistinguishable(ArithmeticError):
@@ -52,7 +54,7 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
         if integrals and more > _ENOUGH and abs(value) <= (below := _scale(e) * sp.Float(10) ** (_OFF - digits - more)):
             if _is_zero(e):
                 return sp.S.Zero
-            raise Indistinguishable(e, digits, float(below))
+            raise Indistinguishable(e, digits, max(float(below), _LEAST))
         before = value
     raise ArithmeticError(f"{e} could not be certified to {digits} digits: the value cannot be told from 0")
 
@@ -63,9 +65,13 @@ def _is_zero(e: sp.Expr) -> bool:
     return not form.has(gaussian.expectation.Node) and is_zero(form.rewrite(sp.exp))
 
 
-def _scale(e: sp.Expr) -> sp.Float:
-    """the size of the terms of a sum"""
-    return sp.Add(*[abs(term.evalf(15)) for term in sp.Add.make_args(e)])
+def _scale(e: sp.Expr) -> sp.Expr:
+    """the size of an expression, were no term of a sum taken away from another"""
+    if e.is_Add or e.is_Mul:
+        return e.func(*map(_scale, e.args))
+    if e.is_Pow and e.exp.is_Integer and e.exp.is_positive:
+        return _scale(e.base) ** e.exp
+    return abs(e.evalf(15))
 
 
 def _real(value: sp.Expr, digits: int) -> sp.Expr:

@@ -37,6 +37,9 @@ _DOUBLE = 20
 #: digits beyond those, and times those that set the smallest argument beside the largest: until two in a row give the same value
 _BEYOND, _TIMES, _MOST = 16, (1, 3, 9, 27), 4_000
 
+#: bits of a sum that is told from 0
+_SIGN = 10
+
 #: the smallest double
 _LEAST = 5e-324
 
@@ -47,6 +50,8 @@ def digits_of(e: sp.Expr, put: dict[sp.Symbol, sp.Expr], digits: int, log: bool 
     wanted = sp.log(exact) if log else exact
     if exact == 0 and not log:
         return mp.mpf(0)
+    if log and exact.is_Add and exact.has(Node):
+        gaussian.closed_digits.settled(exact, _SIGN)  # the logarithm of what may be 0 would be one of rounding
     # an expectation certifies itself; everything around it may cancel, but for factors
     factor, node = wanted.as_independent(Node, as_Add=False)
     alone = isinstance(node, Node) and not factor.has(sp.Add)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
 
 import sympy as sp
 
@@ -15,29 +15,52 @@ STATE = {known("q"), known("p"), known("delta")}
 
 
 def expanded(e: sp.Expr) -> sp.Expr:
-    """e multiplied out.
+    """e multiplied out; the coefficient of what stands in it more than once too, where it is shorter then.
 
-    >>> a = sp.Symbol("a")
-    >>> expanded((known("q") - known("delta")) / (1 + (a - 1000) ** 4))
+    >>> a, q, delta = sp.Symbol("a"), known("q"), known("delta")
+    >>> expanded((q - delta) / (1 + (a - 1000) ** 4))
     -delta/((a - 1000)**4 + 1) + q/((a - 1000)**4 + 1)
+    >>> expanded((1 - a) ** 2 * q + a * (2 - a) * q)
+    q
     """
-    return _beside(sp.expand, e)
+    coefficients: dict[sp.Expr, sp.Symbol] = {}
+    total = sp.expand(_held(e, coefficients))
+    if not coefficients:
+        return total
+    written = {symbol: t for t, symbol in coefficients.items()}
+    moving = [s for s in total.free_symbols if _moves(s) and s not in written]
+    rows: dict[sp.Expr, list[sp.Expr]] = defaultdict(list)
+    for term in sp.Add.make_args(total):
+        coefficient, factor = term.as_independent(*moving, as_Add=False)
+        rows[factor].append(coefficient.xreplace(written))
+    return sp.Add(*[_summed(terms, factor) for factor, terms in rows.items()])
 
 
 def cancelled(e: sp.Expr) -> sp.Expr:
-    """e as one quotient, of which what cancels is gone."""
-    return _beside(sp.cancel, e)
+    """e as one quotient, of which what of its state cancels is gone."""
+    coefficients: dict[sp.Expr, sp.Symbol] = {}
+    quotient = sp.cancel(_held(e, coefficients))
+    return quotient.xreplace({symbol: t for t, symbol in coefficients.items()})
 
 
-def _beside(form: Callable[[sp.Expr], sp.Expr], e: sp.Expr) -> sp.Expr:
-    """a form of e, its sums of other things as symbols"""
-    held: dict[sp.Expr, sp.Symbol] = {}
+def _held(e: sp.Expr, coefficients: dict[sp.Expr, sp.Symbol]) -> sp.Expr:
+    """e with symbols for what does not move and would be multiplied out: sums, functions and roots of parameters"""
 
     def hold(t: sp.Basic) -> sp.Basic:
-        moving = any(s in STATE or isinstance(s, sp.Dummy) for s in t.free_symbols)
-        if not moving and (t.is_Add or t.is_Function or (t.is_Pow and not t.exp.is_Integer)):
-            return held.setdefault(t, sp.Dummy("c", positive=t.is_positive, nonnegative=t.is_nonnegative, real=t.is_real))
+        if not any(map(_moves, t.free_symbols)) and (t.is_Add or t.is_Function or (t.is_Pow and not t.exp.is_Integer)):
+            return coefficients.setdefault(t, sp.Dummy("c", positive=t.is_positive, nonnegative=t.is_nonnegative, real=t.is_real))
         return t.func(*map(hold, t.args)) if t.args else t
 
-    result = form(hold(e))
-    return result.xreplace({symbol: t for t, symbol in held.items()})
+    return hold(e)
+
+
+def _moves(s: sp.Basic) -> bool:
+    """whether a symbol is of the state"""
+    return s in STATE or isinstance(s, sp.Dummy)
+
+
+def _summed(terms: list[sp.Expr], factor: sp.Expr) -> sp.Expr:
+    """the sum of terms of one factor"""
+    total = sp.Add(*terms)
+    plain = sp.expand(total) if len(terms) > 1 else total
+    return sp.expand(plain * factor) if plain.count_ops() < total.count_ops() else sp.Add(*[term * factor for term in terms])

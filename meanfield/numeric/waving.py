@@ -40,7 +40,7 @@ __all__ = ["Waving"]
 Floats = NDArray[np.float64]
 Real = Callable[[Floats], Floats]
 
-#: lattice points of what is left of g on either side of 0, and in all
+#: lattice points of what is left of g on either side of 0; of waves in all, or pairs of a place and a distance
 MOST, POINTS = 1500, 8_000_000
 #: deviations of X, against the steps of amplitudes, under which no wave is left at these either
 WIDE_AGAINST = 1.3
@@ -128,10 +128,8 @@ class _Lattice:
         return _Lattice(waves, g.mirrored, h, across, begin, X, rows)
 
     def outer(self, s: Floats) -> Floats:
-        """Weights of each deviation s, under which no wave is left once it is wide."""
-        out = weights_of(s, self.h, self.across)
-        out[s >= self.waves.gone] = 0.0
-        return out
+        """Weights of each deviation s."""
+        return _weights(s, self.h, self.across, self.waves.gone)
 
     def beyond(self, s: Floats, sigma: Floats) -> Floats:
         """H_- + H_+ over as much of X as is on either side of the window"""
@@ -194,10 +192,8 @@ class _Pairs:
         return np.append(transform(NARROW) @ (narrow @ SHARES), both)
 
     def outer(self, s: Floats) -> Floats:
-        """Weights of each deviation s, under which no wave is left once it is wide."""
-        out = weights_of(s, self.h, self.across)
-        out[s >= self.gone] = 0.0
-        return out
+        """Weights of each deviation s."""
+        return _weights(s, self.h, self.across, self.gone)
 
 
 class _Beside:
@@ -210,3 +206,10 @@ class _Beside:
     def at(self, y: Floats, some: slice = slice(None)) -> Floats:
         """Of all pairs of a variance v, or some of them, and a y."""
         return self.deviations.at(y, some, self.series, self.pairs.outer)
+
+
+def _weights(s: Floats, h: float, across: int, gone: float) -> Floats:
+    """weights of each deviation s on a lattice of z, under which no wave is left once it is wide"""
+    out = weights_of(s, h, across)
+    out[s >= gone] = 0.0
+    return out

@@ -68,3 +68,11 @@ def test_a_short_bump_at_the_end_of_a_deep_network() -> None:
     run = mf.propagate(net, after, 1.0, p=0.4, record=[before, after])
     assert run.status == "ok"
     assert (run.q[-1], run.p[-1]) == pytest.approx(walked(scale, run.q[0], run.p[0], before, after), rel=1e-13)
+
+
+def test_a_skip_and_a_branch_that_add_up_to_one_keep_a_gap() -> None:
+    """sqrt(1 - s^2) and s: what each repeat rounds would add up"""
+    s = sp.Symbol("s", positive=True)
+    net = mf.Residual(mf.RMSNorm() >> mf.Linear(sigma_w=1, sigma_b=0), skip=sp.sqrt(1 - s**2), scale=s)
+    run = mf.propagate(net, 10**7, 1.0, gap=1e-3, record="last", s=[1e-3, 0.3])
+    np.testing.assert_allclose(run.gap[:, 0], 1e-3, rtol=1e-14)
