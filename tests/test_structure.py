@@ -64,10 +64,11 @@ LAYERS = (
     ("reference", "plotting"),
     ("reproduction",),
     ("commands", "cli", "overview"),
+    ("__main__",),
 )
 LEVEL = {name: i for i, names in enumerate(LAYERS) for name in names}
 #: what nobody below may import while it is imported itself; __init__ may import those that register how things are shown
-FACES = {"reporting", "reference", "plotting", "reproduction", "cli", "commands", "overview"}
+FACES = {"reporting", "reference", "plotting", "reproduction", "cli", "commands", "overview", "__main__"}
 
 #: libraries that are always here, and the package itself as its outer parts import it
 KNOWN = {"sympy", "numpy", "mpmath", "math", "scipy", "numba", "click", "meanfield", "signal", "threading", "functools", "itertools"}

@@ -8,7 +8,7 @@ import operator
 import mpmath as mp
 import sympy as sp
 
-from meanfield import gaussian
+from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.special import written_out
 from meanfield.gaussian.zeros import is_zero
 
@@ -37,7 +37,7 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
     Raises Indistinguishable where integrals cancel in it to a hundred digits beyond those.
     """
     digits, before = mp.libmp.prec_to_dps(prec) + 2, None
-    integrals = e.has(gaussian.expectation.Node)
+    integrals = e.has(Node)
     for more in itertools.accumulate(itertools.repeat(3), operator.mul, initial=12):
         if more > _MOST_DIGITS:
             break
@@ -62,7 +62,7 @@ def settled(e: sp.Expr, prec: int) -> sp.Expr:
 def _is_zero(e: sp.Expr) -> bool:
     """by algebra on closed forms, as for the gap of an even function at correlation -1"""
     form = written_out(e.doit())
-    return not form.has(gaussian.expectation.Node) and is_zero(form.rewrite(sp.exp))
+    return not form.has(Node) and is_zero(form.rewrite(sp.exp))
 
 
 def _scale(e: sp.Expr) -> sp.Expr:
