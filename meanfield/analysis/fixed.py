@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -123,7 +123,11 @@ class _Search:
         low = min(LOWEST, at_rest / 1e3) if 0 < at_rest < math.inf else LOWEST
         found = positive_roots(self.growth, max(low, 1e-150), HIGHEST)
         if found.everywhere:
-            return FixedPoints((), "continuum", "q' = q for every variance", self.steps)
+            with np.errstate(all="ignore"):
+                known = np.isfinite(self.growth(np.array([low, HIGHEST]))[2]).all()
+            if known:
+                return FixedPoints((), "continuum", "q' = q for every variance", self.steps)
+            found = replace(found, everywhere=False, unresolved=((low, HIGHEST),))  # weights beyond the doubles
         searches = [self._origin(found)] if at_rest == 0 else []
         if self.step.coupled:
             searches += [([one], []) for one in map(self._at_one, found.roots) if not self._parts(one.q)] + [self._coupled()]

@@ -87,8 +87,7 @@ def positive_roots(f: Function, low: float, high: float, per_decade: int = 6) ->
         at, sign, unresolved = s.at[keep], s.sign[keep], _runs(s.at, ~keep)
         nonzero = np.flatnonzero(sign)
         if not nonzero.size:
-            vague = ~(s.bound[keep] <= VAGUE)  # or no number
-            return Roots((), bool(at.size) and not vague.any(), 0, 0, (*unresolved, *_runs(at, vague)))
+            return Roots((), bool(at.size), 0, 0, unresolved)
         roots: list[Root] = []
         for i, j in itertools.pairwise(nonzero):
             if sign[i] != sign[j]:
