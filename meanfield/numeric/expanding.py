@@ -32,7 +32,7 @@ def expanded(e: sp.Expr) -> sp.Expr:
     rows: dict[sp.Expr, list[sp.Expr]] = defaultdict(list)
     for term in sp.Add.make_args(total):
         coefficient, factor = term.as_independent(*moving, as_Add=False)
-        rows[factor].append(coefficient.xreplace(written))
+        rows[factor.xreplace(written)].append(coefficient.xreplace(written))
     return sp.Add(*[_summed(terms, factor) for factor, terms in rows.items()])
 
 

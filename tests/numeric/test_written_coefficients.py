@@ -7,6 +7,7 @@ import pytest
 import sympy as sp
 
 import meanfield as mf
+from meanfield.numeric.expanding import cancelled, expanded
 
 a = sp.Symbol("a")
 BUMP = 1 / (1 + (a - 1000) ** 4)  # 1/2 at a = 1001
@@ -76,3 +77,10 @@ def test_a_skip_and_a_branch_that_add_up_to_one_keep_a_gap() -> None:
     net = mf.Residual(mf.RMSNorm() >> mf.Linear(sigma_w=1, sigma_b=0), skip=sp.sqrt(1 - s**2), scale=s)
     run = mf.propagate(net, 10**7, 1.0, gap=1e-3, record="last", s=[1e-3, 0.3])
     np.testing.assert_allclose(run.gap[:, 0], 1e-3, rtol=1e-14)
+
+
+def test_coefficients_inside_what_moves_are_put_back() -> None:
+    s, q = sp.Symbol("s", positive=True), mf.q
+    root = sp.sqrt((1 - s) * q + 1)
+    assert expanded(root * ((1 - s) ** 2 + q)) == root * (1 - s) ** 2 + q * root
+    assert cancelled(q * (1 - s) / (q * (2 + s))) == (1 - s) / (2 + s)
