@@ -39,7 +39,8 @@ class Asked:
 
     def by_digits(self, table: Floats) -> tuple[Floats, Floats]:
         """The doubles nearest to the values, and their error bounds."""
-        return doubles(self.expression, self.order, table, self.reasons)
+        out, below = doubles(self.expression, self.order, table, self.reasons)
+        return out, rounding_of(out) + below
 
     def vanishing(self, table: Floats, where: Bools) -> Bools:
         """At which of the columns asked for the value is 0 by symbols."""

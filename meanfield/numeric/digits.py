@@ -86,8 +86,8 @@ def point(order: Order, values: Floats) -> dict[sp.Symbol, sp.Expr]:
 
 
 def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticError]) -> tuple[Floats, Floats]:
-    """The double nearest to the value at each column of a table, and its error bound; what is too small for one is the smallest one, 0 what
-    a hundred digits do not tell from it, and nan what has no digits, whose reason joins the others."""
+    """The double nearest to the value at each column of a table, and what it is off by beside its rounding; what is too small for one is
+    the smallest one, 0 what a hundred digits do not tell from it, and nan what has no digits, whose reason joins the others."""
     fast, out = _closed(e, order) if order and table.shape[1] else None, np.empty(table.shape[1])
     below = np.zeros(table.shape[1])
     for g, column in enumerate(table.T):
@@ -107,7 +107,7 @@ def doubles(e: sp.Expr, order: Order, table: Floats, reasons: list[ArithmeticErr
                 reasons.append(reason)
                 value = mp.nan
         out[g] = math.copysign(_LEAST, value) if value and abs(value) < 1e-320 else float(value)
-    return out, np.where(out == 0, below, np.spacing(np.abs(out)))
+    return out, below
 
 
 @lru_cache(maxsize=64)

@@ -126,13 +126,17 @@ def waves_of(f: sp.Expr) -> Waves | None:
     gone = CALM / float(np.diff(np.unique(np.append(nu[waving], 0.0))).min())
     constants = _constant(left, scale), _constant(right, scale)
     waves = _waves(sides, constants, _WIDER * gone, len(found.periods))
-    reach = support_of(lambda z: value(z) - waves(z) - np.where(z > 0.0, constants[1], constants[0]), _LEFT * scale)
+
+    def constant(z: Floats) -> Floats:
+        return np.where(z > 0.0, constants[1], constants[0])
+
+    reach = support_of(lambda z: value(z) - waves(z) - constant(z), _LEFT * scale)
     if not reach < math.inf:
         return None
 
     def slow(z: Floats) -> Floats:
         near = np.clip(z, -reach, reach)
-        return np.where(np.abs(z) > reach, np.where(z > 0.0, constants[1], constants[0]), value(near) - waves(near))
+        return np.where(np.abs(z) > reach, constant(z), value(near) - waves(near))
 
     amplitudes = 2.0 * left[some][waving], 2.0 * right[some][waving]
     d = _strip(found, nu[waving], np.maximum(*map(np.abs, amplitudes)), kinked=kinks.size > 0)
