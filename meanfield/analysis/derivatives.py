@@ -13,7 +13,7 @@ from itertools import combinations
 import sympy as sp
 
 from meanfield.gaussian.exchangeable import Exchangeable
-from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.guards import is_infinite
 from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.gaussian.rewriting import rewritten
@@ -21,7 +21,7 @@ from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.tangents import gap_by_gap, gap_by_variance
 from meanfield.symbols import known
 
-__all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "infinite", "named", "ordered", "shortened"]
+__all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "infinite", "named", "ordered", "shortened", "unnested"]
 
 #: operations of a sum that gets a name in a long expression
 LONG = 12
@@ -72,6 +72,21 @@ def shortened(e: sp.Expr) -> sp.Expr:
 def named(e: sp.Expr) -> sp.Expr:
     """A long expression in names for its sums: each is short."""
     return rewritten(e, lambda t: t.is_Add and sp.count_ops(t) > LONG and bool(t.free_symbols), lambda t: Name.of("part", t))
+
+
+def unnested(expressions: tuple[sp.Expr, ...]) -> tuple[sp.Expr, ...]:
+    """Expressions with names for the expectations on which the laws of others hang: their cases would be multiplied out in the conditions
+    of these."""
+    done: dict[tuple[sp.Basic, bool], sp.Basic] = {}
+
+    def walk(t: sp.Basic, within: bool) -> sp.Basic:
+        if (t, within) not in done:
+            inner = [walk(a, within or (isinstance(t, Node) and i > 0)) for i, a in enumerate(t.args)]
+            whole = t if all(a is b for a, b in zip(inner, t.args, strict=True)) else t.func(*inner)
+            done[t, within] = Name.of("inner", whole, real=True) if within and isinstance(whole, Node) else whole
+        return done[t, within]
+
+    return tuple(walk(e, False) for e in expressions)
 
 
 def derivative(e: sp.Expr, s: sp.Symbol) -> sp.Expr:

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.analysis.derivatives import Moment, Name, at_variance, derivative, differentiated, identical, ordered, shortened
+from meanfield.analysis.derivatives import Moment, Name, at_variance, derivative, differentiated, identical, ordered, shortened, unnested
 from meanfield.analysis.families import moments
 from meanfield.blocks.algebra import Block, checked_block
 from meanfield.blocks.laws import Law
@@ -94,6 +94,7 @@ def _program(expressions: tuple[sp.Expr, ...], order: tuple[sp.Symbol, ...], by_
     lowering = Lowering(by_quadrature, careful)
     taken = {"math", "np", "expressions", "table"}
     given = {s: parameter_name(s.name, taken) for s in order}
+    expressions = unnested(expressions)
     lowered = [lowering.numeric(e) for e in expressions]
     named: dict[sp.Symbol, sp.Expr] = {name: lowering.numeric(name.value) for name in ordered(expressions)[1]}
     own_moments, own_names = ordered(expressions[:1])  # what the bound is of

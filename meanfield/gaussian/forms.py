@@ -24,6 +24,9 @@ __all__ = ["angles", "gap_of", "literature", "shifted"]
 
 q, p, delta = known("q"), known("p"), known("delta")
 
+#: terms of a polynomial that factors are looked for in: longer ones, of laws put into one another, have none and take seconds
+FACTORED = 60
+
 
 def paired(e: sp.Expr) -> sp.Expr:
     r"""\sqrt{a - b} \sqrt{a + b} written \sqrt{a^2 - b^2}, as the literature does."""
@@ -115,7 +118,7 @@ def _positive_factors(e: sp.Expr, meant: Mapping[sp.Symbol, sp.Expr] = {}) -> li
     """irreducible factors of a polynomial in symbols and in letters that are meant for functions of these, the constant among them, each
     with the sign it has at p = 0"""
     try:
-        constant, factors = sp.factor_list(e)
+        constant, factors = sp.factor_list(e) if len(sp.Add.make_args(e)) <= FACTORED else (S.One, [(e, 1)])
     except sp.PolynomialError:
         return [(e.xreplace(meant), S.One)]
     out = []

@@ -15,6 +15,7 @@ from sympy.utilities.iterables import numbered_symbols
 from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.mending import mended
 from meanfield.gaussian.periods import PHASES, Wave
+from meanfield.gaussian.shared_parts import parts_of
 from meanfield.gaussian.stable import tamed
 from meanfield.numeric.arcs import arcs
 from meanfield.numeric.expectations import Expectations
@@ -140,8 +141,8 @@ class Lowering(Expectations):
 
 def _compared_by_name(named: dict[sp.Symbol, sp.Expr], wanted: list[sp.Expr]) -> tuple[dict[sp.Symbol, sp.Expr], list[sp.Expr]]:
     """Names for the expectations that conditions compare: some become cases, which sympy multiplies out where a condition holds them."""
-    conditions = {c for e in (*named.values(), *wanted) for t in e.atoms(sp.Piecewise) for _, c in t.args}
-    compared = {node for c in conditions for node in c.atoms(Node)}
+    conditions = {c for e in (*named.values(), *wanted) for t in parts_of(e, sp.Piecewise) for _, c in t.args}
+    compared = {node for c in conditions for node in parts_of(c, Node)}
     names = {node: sp.Dummy("compared", real=True) for node in sorted(compared, key=sp.default_sort_key)}
     if not names:
         return named, wanted

@@ -39,12 +39,16 @@ LEAST = sp.Float(1e-300)
 
 def _size(e: sp.Expr) -> sp.Expr:
     """|e|, factor by factor: of |2 f(a - b)| sympy writes the arguments in another form, which would be another call, and takes long over
-    that of a large sum"""
+    it where they are large"""
     if isinstance(e, Abs) or (e.is_Pow and e.exp.is_Rational and e.exp.q == 2):  # where it is a number a root is not negative
         return e
     if isinstance(e, sp.Mul):
         return sp.Mul(*map(_size, e.args))
-    return (e if _is_nonnegative(e) else Abs(e, evaluate=False)) if isinstance(e, sp.Add) else Abs(e)
+    if e.is_Atom:
+        return Abs(e)
+    if e.is_Pow and e.exp.is_Integer:
+        return e if e.exp.is_even else _size(e.base) ** e.exp
+    return e if _is_nonnegative(e) else Abs(e, evaluate=False)
 
 
 def _is_nonnegative(e: sp.Expr) -> bool:
