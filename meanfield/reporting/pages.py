@@ -160,8 +160,10 @@ class Page:
         e = e.replace(lambda t: isinstance(t, Node), self._node)
         for letter, (first, second) in symbols.products:
             a, b, ab = known(first), known(second), known(letter)
+            if not (e.has(a) and e.has(b)):
+                continue
             shorter = sp.powdenest(e.xreplace({b: ab / a}), force=True)
-            if e.has(a) and e.has(b) and not shorter.has(a):
+            if not shorter.has(a):
                 e = shorter
                 self.products.add(letter)
         return e
