@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 x = known("x")
+_EXP = sp.Dummy("e^x", positive=True)
 
 KINKED = (sp.Max, sp.Min, sp.Abs, sp.sign, Heaviside, sp.Piecewise)
 
@@ -85,11 +86,17 @@ def homogeneous_degree(f: sp.Expr) -> sp.Expr | None:
     rates = [x * piece.diff(x) / piece for piece in values if piece != 0]
     if any(x in rate.free_symbols and _varies(rate) for rate in rates):  # which is known long before it is written in lowest terms
         return None
-    degrees = {sp.cancel(rate) for rate in rates}
+    degrees = {_in_lowest_terms(rate) for rate in rates}
     if len(degrees) != 1:
         return None
     (k,) = degrees
-    return None if k.has(x) else k
+    return None if k.free_symbols & {x, _EXP} else k
+
+
+def _in_lowest_terms(rate: sp.Expr) -> sp.Expr:
+    """a rational function of x and its exponentials, which to sympy are as many generators as there are multiples of x, as one of two"""
+    put = {e: _EXP ** (e.args[0] / x) for e in rate.atoms(sp.exp) if (e.args[0] / x).is_Integer}
+    return sp.cancel(sp.together(rate.xreplace(put)) if put else rate)
 
 
 def _varies(rate: sp.Expr) -> bool:
