@@ -182,10 +182,13 @@ def places(f: sp.Expr) -> list[sp.Expr]:
     return sorted({r for d in _denominators(f) for r in _zeros(d)}, key=lambda r: abs(float(r)))
 
 
-def _zeros(e: sp.Expr) -> list[sp.Expr]:
+@cache
+def _zeros(e: sp.Expr) -> tuple[sp.Expr, ...]:
     """real zeros, exact for polynomials; for other functions those where the sign changes, between -10 and 10, and 0"""
     if e.is_polynomial(x):
-        return _roots_of_polynomial(e) if e.free_symbols == {x} else []
+        return tuple(_roots_of_polynomial(e)) if e.free_symbols == {x} else ()
+    if e.is_positive or e.is_negative:
+        return ()
     value = sp.lambdify(x, e, "mpmath")
     found = [S.Zero] if e.xreplace({x: S.Zero}) == 0 else []
     with mp.workdps(_DIGITS):
@@ -195,7 +198,7 @@ def _zeros(e: sp.Expr) -> list[sp.Expr]:
             if not (mp.im(fa) or mp.im(fb)) and fa * fb < 0:
                 root = mp.findroot(value, (a, b), solver="anderson", tol=mp.mpf(10) ** -_DIGITS, verify=False)
                 found.append(sp.Float(root, _DIGITS))
-    return found
+    return tuple(found)
 
 
 def _roots_of_polynomial(e: sp.Expr) -> list[sp.Expr]:

@@ -46,6 +46,7 @@ class _Patch:
     series: sp.Expr
 
 
+@cache
 def mended(g: sp.Expr, sign: int, written: sp.Expr | None = None) -> sp.Expr:
     """g for sign * x > 0, perhaps written in other symbols too: far out as it neither overflows nor cancels, and by Taylor series around
     where it has no digits."""
