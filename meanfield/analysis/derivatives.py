@@ -21,7 +21,19 @@ from meanfield.gaussian.slopes import slope
 from meanfield.gaussian.tangents import gap_by_gap, gap_by_variance
 from meanfield.symbols import known
 
-__all__ = ["Moment", "Name", "at_variance", "derivative", "differentiated", "identical", "infinite", "named", "ordered", "shortened", "unnested"]
+__all__ = [
+    "Moment",
+    "Name",
+    "at_variance",
+    "derivative",
+    "differentiated",
+    "identical",
+    "infinite",
+    "named",
+    "ordered",
+    "shortened",
+    "unnested",
+]
 
 #: operations of a sum that gets a name in a long expression
 LONG = 12
