@@ -221,4 +221,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     activations = importlib.import_module("meanfield.catalogue").activations
-    return sorted({*globals(), *__all__, *_homes(), *activations, *_SYMBOLS, "i", "j", "reference", "scaling"})
+    return sorted(
+        {*(n for n in globals() if n.startswith("__")), *__all__, *_homes(), *activations, *_SYMBOLS, "i", "j", "reference", "scaling"}
+    )

@@ -16,11 +16,18 @@ from meanfield.gaussian.pair_expectation import Gap, PairExpectation
 from meanfield.keeping import remembered
 from meanfield.symbols import known
 
-__all__ = ["Activation"]
+__all__ = ["Activation", "check_activation"]
 
 x, y = known("x"), known("y")
 
 _MOMENTS = ("mean", "second_moment", "kernel", "gap")
+
+
+def check_activation(phi: object) -> None:
+    """TypeError unless phi is an activation; a formula is none before it is made one."""
+    if not isinstance(phi, Activation):
+        made = phi if isinstance(phi, sp.Expr) else "expression"
+        raise TypeError(f"phi = {phi!r}: expected an activation, as mf.relu or mf.Activation({made})")
 
 
 @dataclass(frozen=True, repr=False, eq=False)

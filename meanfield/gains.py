@@ -8,7 +8,7 @@ from typing import Any
 import sympy as sp
 
 from meanfield import arguments
-from meanfield.activation import Activation
+from meanfield.activation import Activation, check_activation
 from meanfield.faces import latex
 from meanfield.gaussian.growth import beyond
 from meanfield.symbols import known
@@ -135,8 +135,7 @@ def gain(phi: Activation, q: Any = 1) -> Gain:
     selu 1.0000 1.0000
     sigmoid 1.8462 4.8013
     """
-    if not isinstance(phi, Activation):
-        raise TypeError(f"phi = {phi!r}: expected an activation, as mf.relu or mf.Activation(expression)")
+    check_activation(phi)
     at = arguments.expression(q, "q")
     arguments.check_variance(at, "q")
     v = known("q")

@@ -142,7 +142,8 @@ def check(law: GrowthLaw, depth: int, q: float, gap: float, **parameters: Any) -
     last = int(np.flatnonzero(lasts)[-1]) + 1 if lasts.any() else 0
     if last < 100:
         networks = f"networks of up to {run.depth} " if varies else ""
-        raise ValueError(f"the run ends after {last} {networks}repeats: {run.status}")
+        known = f"; of the law of q, {law.q.reason}" if law.q.kind == "undetermined" else ""
+        raise ValueError(f"the run ends after {last} {networks}repeats: {run.status}{known}")
     if varies:
         return Check(law, free, tuple(fits(law, _series(run, single), free, False)), run)
     series, carried = _series(run, single), exponential and law.gap.kind == "power"

@@ -19,7 +19,7 @@ import mpmath as mp
 import sympy as sp
 
 from meanfield import arguments
-from meanfield.activation import Activation
+from meanfield.activation import Activation, check_activation
 from meanfield.analysis.depth_maps import CENTRED, TOLD, increasing, network_map
 from meanfield.analysis.near_linear import DKS, TAT, alpha, beta, centre, excess, moment, number, solutions, tilted
 from meanfield.analysis.rectified_shapes import by_shape, by_value, homogeneous
@@ -209,8 +209,7 @@ def tailored_leaky_relu(net: Any, *, eta: float = 0.9) -> Shaped:
 
 
 def _checked(phi: Any, value: Any, name: str, low: float) -> None:
-    if not isinstance(phi, Activation):
-        raise TypeError(f"phi = {phi!r}: expected an activation, as mf.relu or mf.Activation(expression)")
+    check_activation(phi)
     if not arguments.number(value, name) > low:
         raise ValueError(f"{name} = {value}: it must be larger than {low:g}")
 

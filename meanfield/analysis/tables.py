@@ -141,7 +141,8 @@ class Table:
         return np.asarray(v**of_variance * d**of_difference)
 
     def _means(self, v: Floats, sloped: bool = True) -> tuple[Floats, Floats]:
-        """E g(u) and its derivative in ln v"""
+        """E g(u) and its derivative in ln v; behind a norm the variance is one number"""
+        v = np.atleast_1d(np.asarray(v, dtype=np.float64))
         out, slope = np.full(np.shape(v), np.nan), np.full(np.shape(v), np.nan)
         for i, here, place in _places(v):
             panel = self._panel(i)
@@ -191,7 +192,7 @@ class Table:
 
     def _products(self, v: Floats, d: Floats, sloped: bool = True) -> tuple[Floats, Floats, Floats]:
         """what is tabulated, and its derivatives in ln v and in ln y, y = sqrt(1 - c)"""
-        v, d = np.broadcast_arrays(np.asarray(v, dtype=np.float64), np.asarray(d, dtype=np.float64))
+        v, d = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (v, d)))
         out = np.full((3, *v.shape), np.nan)
         root = np.sqrt(np.clip(d / v, 0, 1))
         for i, here, place in _places(v):

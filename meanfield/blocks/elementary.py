@@ -9,7 +9,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield import arguments
-from meanfield.activation import Activation
+from meanfield.activation import Activation, check_activation
 from meanfield.blocks.algebra import Block, Serial
 from meanfield.blocks.laws import NO_WEIGHTS, Law, Signal
 from meanfield.catalogue import activations
@@ -120,14 +120,13 @@ class Activate(Block):
     tokenwise = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.phi, Activation):
-            raise TypeError(f"phi = {self.phi!r}: expected an activation, as mf.relu or mf.Activation(expression)")
+        check_activation(self.phi)
 
     def law(self, signal: Signal) -> Law:
         if not signal.gaussian or signal.mean != 0:
             raise ValueError(
-                f"{self.phi!r} would act on coordinates that are not centred Gaussians (an activation follows an activation): "
-                "insert a Linear before it"
+                f"{self.phi!r} would act on coordinates that are not centred Gaussians (an activation or a Dropout comes before it): "
+                "insert a Linear before it, or put the Dropout right behind an activation"
             )
         phi, slope = self.phi, self.phi.derivative
         q, p, q2 = signal.q, signal.p, signal.second

@@ -12,7 +12,7 @@ import sympy as sp
 from sympy import S
 
 from meanfield import arguments
-from meanfield.activation import Activation
+from meanfield.activation import Activation, check_activation
 from meanfield.blocks.algebra import Block
 from meanfield.blocks.feature_path import FeaturePath
 from meanfield.blocks.laws import Law, Signal
@@ -81,8 +81,7 @@ class GAU(Block):
     lam: Any = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.phi, Activation):
-            raise TypeError(f"phi = {self.phi!r}: expected an activation, as mf.silu or mf.Activation(expression)")
+        check_activation(self.phi)
         if self.phi.derivative.expression.has(sp.DiracDelta):
             raise ValueError(f"phi = {self.phi!r}: it jumps, and the gradient of a gated attention unit would be infinite")
         for f in fields(self)[1:]:

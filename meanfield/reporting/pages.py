@@ -11,10 +11,12 @@ from sympy import S
 
 from meanfield import symbols
 from meanfield.blocks.laws import Law
+from meanfield.catalogue.constants import Constant
 from meanfield.gaussian import closed
 from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.pair_expectation import PairExpectation
 from meanfield.gaussian.pieces import homogeneous_degree
+from meanfield.gaussian.shared_parts import parts_of
 from meanfield.reporting.naming import shortened
 from meanfield.reporting.printer import printed
 from meanfield.symbols import known
@@ -61,9 +63,11 @@ class Page:
     names: dict[sp.Basic, str] = field(default_factory=symbols.latex_names)
     kernels: dict[sp.Expr, str] = field(default_factory=dict)  # activation -> name of its kernel on correlations
     products: set[str] = field(default_factory=set)
+    constants: set[sp.Basic] = field(default_factory=set)
 
     def expression(self, e: sp.Basic) -> str:
         """LaTeX, with the names of this page"""
+        self.constants |= parts_of(e, Constant)
         return printed(e, self.names)
 
     def _left(self, name: str, value: sp.Basic) -> str:
@@ -196,4 +200,5 @@ class Page:
             if letter in self.products:
                 names = symbols.TABLE
                 lines.append(f"{names[letter].latex} &= {names[first].latex} {names[second].latex}")
+        lines += [rf"{self.expression(c)} &\approx {sp.N(c, 12)}" for c in sorted(self.constants, key=sp.default_sort_key)]
         return lines + softmax_lines(self.lines.values())

@@ -569,3 +569,24 @@ def test_what_grows_faster_than_doubles_keeps_pairs_apart(phi: mf.Activation) ->
     assert {name: set(words.ravel()) for name, words in diagram.growth.items()} == {"q": {"faster"}, "gap": {"bounded"}, "apjn": {"faster"}}
     run = mf.propagate(mf.mlp(phi), 1, 20.0, gap=1e-3, sigma_w=1.2, sigma_b=0.3)
     assert run.gap[1] == pytest.approx(-math.expm1(-20e-3), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("net", "kept"),
+    [
+        (mf.residual_mlp(mf.tanh, norm=mf.LayerNorm(), skip=0.5), 0.25),
+        (mf.residual_mlp(mf.silu, norm=mf.RMSNorm(), skip=0.9), 0.81),
+        (mf.LayerNorm() >> mf.mlp(mf.tanh), 0.0),
+    ],
+    ids=["LayerNorm", "RMSNorm", "no skip"],
+)
+def test_behind_a_norm_tables_are_asked_for_one_variance(net: mf.Block, kept: float) -> None:
+    """q* = (sigma_w^2 E phi(z)^2 + sigma_b^2)/(1 - kept), z of variance 1"""
+    weights, biases = np.linspace(0.5, 3.0, 5), np.linspace(0.01, 1.0, 4)
+    diagram = mf.phase_diagram(net, sigma_w=weights, sigma_b=biases)
+    phi = mf.silu if kept == 0.81 else mf.tanh
+    z, w = np.polynomial.hermite_e.hermegauss(120)
+    second = float(w @ sp.lambdify(mf.x, phi.expression, "numpy")(z) ** 2 / math.sqrt(2 * math.pi))
+    expected = (weights[:, None] ** 2 * second + biases**2) / (1 - kept)
+    assert np.allclose(diagram.q, expected, rtol=1e-9)
+    settings_agree(net, ("sigma_w", "sigma_b"), diagram, 3)

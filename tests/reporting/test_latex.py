@@ -358,3 +358,13 @@ def test_two_inputs_are_listed_by_what_each_is_over_a_grid_too():
     for part in ("$q_L$", "$q_{2,L}$", "$p_L$", r"$c_L = p_L/\sqrt{q_L\, q_{2,L}}$"):
         assert part in header
     assert r"$c_l = p_l/q_l$" not in mf.latex(mf.propagate(LAYER, q2=2.0, c=0.5, **START))
+
+
+def test_constants_with_letters_are_said_in_digits() -> None:
+    """SELU holds two, which nothing else in a text would define"""
+    law = mf.growth(mf.residual_mlp(mf.selu), sigma_w=0.7, sigma_b=0.2)
+    assert r"\lambda_{01} &\approx 1.05070098736" in law.latex()
+    text = mf.recursion(mf.mlp(mf.selu)).latex()
+    assert r"\alpha_{01} &\approx 1.67326324235" in text
+    assert text.count(r"\lambda_{01} &\approx 1.05070098736") == 1
+    assert r"\approx" not in mf.recursion(mf.mlp(mf.elu)).latex()
