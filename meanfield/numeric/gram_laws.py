@@ -10,10 +10,12 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.blocks.algebra import Block, Parallel, Serial, symmetric_only
+from meanfield.blocks.algebra import Block, Parallel, Serial, law_on, symmetric_only
 from meanfield.blocks.laws import TOKENS, Law, Signal
 from meanfield.blocks.stacking import Repeat, Residual
+from meanfield.gaussian.expectation import Node
 from meanfield.gaussian.lacks import Apart
+from meanfield.gaussian.shared_parts import parts_of
 from meanfield.numeric.pointwise import number_at
 from meanfield.symbols import bindable, known, merged
 
@@ -37,6 +39,7 @@ q, p, delta, q1, q2 = (known(name) for name in ("q", "p", "delta", "q1", "q2"))
 SHORT = 4
 
 
+@lru_cache(maxsize=1024)
 def one_law(block: Block) -> bool:
     """whether it acts on tokens one by one, by a formula that is not too long"""
     return block.tokenwise and not _long(block)
@@ -44,19 +47,38 @@ def one_law(block: Block) -> bool:
 
 def _long(block: Block) -> bool:
     if isinstance(block, Serial):
-        return any(_long(part) for part in block.blocks)
-    return isinstance(block, Repeat) and (block.times > SHORT or _long(block.block))
+        return any(_long(part) for part in block.blocks) or len(joined(block)) > 1
+    if isinstance(block, Residual):
+        return _long(block.branch)
+    if isinstance(block, Parallel):
+        return any(_long(branch) for branch in block.branches)
+    return isinstance(block, Repeat) and (block.times > (1 if _bends(block.block) else SHORT) or _long(block.block))
 
 
 def joined(block: Serial) -> list[Block]:
-    """the parts, neighbours that act on tokens one by one joined: what an activation leaves behind stays inside one law"""
+    """The parts, neighbours that act on tokens one by one joined: what an activation leaves behind stays inside one law. From where
+    coordinates are Gaussian again the next activation has a law of its own: formulas put into one another grow by a factor with each."""
     parts: list[list[Block]] = []
     for part in block.blocks:
-        if parts and one_law(part) and one_law(parts[-1][-1]):
+        if parts and one_law(part) and one_law(parts[-1][-1]) and not (_bends(part) and _ends(parts[-1])):
             parts[-1].append(part)
         else:
             parts.append([part])
     return [group[0] if len(group) == 1 else Serial(tuple(group)) for group in parts]
+
+
+@lru_cache(maxsize=1024)
+def _bends(block: Block) -> bool:
+    """whether its law holds expectations"""
+    law = law_on(block, Signal(q, p, delta))
+    written = (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
+    return any(parts_of(sp.sympify(e), Node) for e in written)
+
+
+def _ends(group: list[Block]) -> bool:
+    """whether such a law ends where coordinates are centred Gaussians"""
+    after = Serial(tuple(group)).after(Signal(q, p, delta))
+    return after.gaussian and after.mean == 0 and any(map(_bends, group))
 
 
 @dataclass(frozen=True)

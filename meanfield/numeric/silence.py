@@ -79,6 +79,7 @@ def joins(rec: Recursion, zero: frozenset[str]) -> bool:
     for stage in rec.stages:
         after, gap = (_at(e, opposite) for e in explicit(stage.law, (stage.law.output.q, stage.law.output.delta)))
         gap = gap.replace(mirrored, lambda t: 2 * Expectation(t.integrand**2, t.args[1]))
+        gap = gap.replace(lambda t: isinstance(t, sp.Min) and 0 in t.args, lambda t: sp.S.Zero)  # a gap and its bound are not negative
         if gap == 0:
             return True
         if sp.expand(gap - 2 * after) != 0:

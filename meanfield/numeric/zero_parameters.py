@@ -54,6 +54,8 @@ def _holds(what: str, rec: Recursion, zero: frozenset[str]) -> bool:
 
 def zeros_of(rec: Recursion, table: NDArray[np.float64]) -> list[tuple[frozenset[str], NDArray[np.int64]]]:
     """Names of parameters that are 0 together, and the columns of a table, a row for each parameter, where these and no others are."""
+    if not table.shape[1]:
+        return []
     names = np.array([s.name for s in rec.parameters], dtype=object)
     if (table != 0).all():  # or there are none
         return [(frozenset(), np.arange(table.shape[1]))]

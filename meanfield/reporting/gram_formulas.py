@@ -12,7 +12,7 @@ from meanfield.blocks.algebra import Block, Parallel, Serial, backward
 from meanfield.blocks.laws import TOKENS, Mixing, Signal
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.gaussian.expectation import Node
-from meanfield.numeric.gram_laws import explicit, joined
+from meanfield.numeric.gram_laws import explicit, joined, one_law
 from meanfield.reporting.pages import softmax_lines
 from meanfield.symbols import known
 
@@ -46,7 +46,7 @@ class _Walk:
 
     def part(self, block: Block, state: str) -> tuple[str, Back]:
         """The name of the matrix after a part, and the LaTeX of a gradient before it in terms of one behind it."""
-        if block.tokenwise:
+        if one_law(block):
             return self.entries(block, state)
         if block.pattern is not None:
             return self.mixed(block.pattern, state)

@@ -288,3 +288,20 @@ def test_what_compares_0_with_0_is_no_number() -> None:
     for e in (sp.Min(a / b, 1), sp.Max(1 / b, a), sp.Piecewise((a, a / b > 1), (b, True)), sp.Min(a / b, 1) + a):
         assert valued(e, nothing) is sp.nan
     assert valued(sp.Min(a, b + 1) + sp.exp(a), nothing) == 1
+
+
+@pytest.mark.parametrize("norm", [None, mf.LayerNorm(), mf.RMSNorm()], ids=str)
+def test_opposite_inputs_of_an_even_function_become_one_behind_a_norm_too(norm: mf.Block | None) -> None:
+    """|u| = |-u|: their gap is 0 and nothing has underflowed"""
+    even = mf.Activate(mf.Activation(sp.Abs(mf.x)))
+    run = mf.propagate((even if norm is None else even >> norm) >> mf.Linear(1, 0), 2, 1.0, gap=2.0)
+    assert run.status == "ok"
+    assert run.gap.tolist() == [2.0, 0.0, 0.0]
+
+
+def test_what_joins_opposite_inputs_is_not_asked_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from meanfield.numeric import silence
+
+    monkeypatch.setattr(silence, "joins", lambda *_: pytest.fail("asked"))
+    run = mf.propagate(mf.mlp(mf.tanh), 60, 1.0, gap=1e-200, sigma_w=0.1, sigma_b=1.0)
+    assert run.status == "gap underflow"

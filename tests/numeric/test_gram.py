@@ -414,3 +414,44 @@ def test_steep_slopes_of_unequal_variances_keep_their_digits(steep: int) -> None
     slope = (math.exp(-((steep * (s - t)) ** 2) / 2) + math.exp(-((steep * (s + t)) ** 2) / 2)) / 2
     kernel = (math.exp(-((steep * (s - t)) ** 2) / 2) - math.exp(-((steep * (s + t)) ** 2) / 2)) / 2 / steep**2
     assert run.ntk_pair[-1] == pytest.approx(kernel + slope * s * t, rel=1e-12)
+
+
+# -- stacked layers -------------------------------------------------------------------------------------------------------------------
+
+
+def stacked(phi: mf.Activation) -> mf.Block:
+    return mf.mlp(phi, 1, sp.Rational(1, 10))
+
+
+@pytest.mark.parametrize("phi", [mf.gelu, mf.relu], ids=str)
+def test_layers_in_one_repeat_are_laws_of_their_own(phi):
+    """three of them once are one of them three times; put into one another they were a formula that grows by a factor with each"""
+    for given in ({"q2": 2.0}, {"q2": 1.0}):
+        alone = mf.propagate(stacked(phi), 3, 1.0, p=0.5, **given)
+        once = mf.propagate(stacked(phi) >> stacked(phi) >> stacked(phi), 1, 1.0, p=0.5, **given)
+        repeated = mf.propagate(mf.Repeat(stacked(phi), 3), 1, 1.0, p=0.5, **given)
+        for name, layer in {"q": -1, "q2": -1, "p": -1, "gap": -1, "log_apjn": 0, "ntk": -1, "ntk_pair": -1}.items():
+            for run in (once, repeated):
+                np.testing.assert_allclose(getattr(run, name)[layer], getattr(alone, name)[layer], rtol=1e-13, atol=1e-15, err_msg=name)
+
+
+def test_layers_of_a_branch_beside_a_mask_are_laws_of_their_own():
+    """each token by itself: the Gram matrix of two residual layers is that of the branch, entry by entry, and the skip"""
+    branch = mf.Linear(1, sp.Rational(3, 10)) >> stacked(mf.gelu) >> stacked(mf.gelu)
+    attended = mf.propagate(mf.CausalAttention(4, 1, 1), 1, 1.0, p=0.5).gram[-1]
+    run = mf.propagate(mf.CausalAttention(4, 1, 1) >> mf.Residual(branch), 1, 1.0, p=0.5)
+    for i, j in ((0, 0), (0, 1), (1, 2), (3, 3)):
+        q, q2, p = attended[i, i], attended[j, j], attended[i, j]
+        for layer in range(3):
+            if layer:
+                pair = mf.propagate(stacked(mf.gelu), 1, q, q2=q2, p=p)
+                q, q2, p = (float(np.asarray(getattr(pair, name))[-1]) for name in ("q", "q2", "p"))
+            else:
+                q, q2, p = q + 0.09, q2 + 0.09, p + 0.09
+        assert run.gram[-1][i, j] == pytest.approx(attended[i, j] + p, rel=1e-12)
+
+
+def test_two_layers_print_as_two_steps():
+    text = mf.latex(mf.CausalAttention(4, 1, 1) >> stacked(mf.relu) >> stacked(mf.relu))
+    assert text.count(r"\arccos") <= 4
+    assert "G^{(3)}" in text
