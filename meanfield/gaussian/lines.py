@@ -18,6 +18,9 @@ __all__ = ["Line", "breaks_between", "extent_of", "fall", "least_reach", "mean_o
 
 x = known("x")
 
+#: deviations below which functions may lose most of their digits next to the mean
+NARROW = 2.0**-40
+
 
 @dataclass(frozen=True)
 class Line:
@@ -38,6 +41,20 @@ class Line:
         mean, scale = numbers.of(precise_number(self.mean)), numbers.of(self.scale())
         f = numbers.function(self.f, (x,))
         return (lambda z: f(scale * z)) if self.mean == 0 else lambda z: f(mean + scale * z)
+
+    def lost_bits(self, numbers: Numbers, prec: int) -> int:
+        """What its terms lose under a narrow Gaussian, where they cancel next to the mean, as 1/(1 + e^{-x}) - 1/2 does: as many bits more as
+        its value there takes to be seen to prec bits."""
+        if abs(self.scale()) > NARROW:
+            return 0
+        before, found = mp.nan, 0
+        for more in (0, 256, 512, 1024, 2048, 4096):
+            with numbers.precision(prec + 64 + more):
+                value = numbers.middle(self.function(numbers)(numbers.of(mp.mpf("0.511"))))
+            if value and abs(value - before) <= mp.ldexp(abs(value), -prec):
+                return found
+            before, found = value, more
+        return 0
 
     def onset(self, nats: float, numbers: Numbers) -> mp.mpf:
         """Where it begins that is 0 far around 0; 0 for what is not."""

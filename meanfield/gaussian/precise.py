@@ -96,7 +96,7 @@ def certified(run: Callable[[float], Number], numbers: Numbers, prec: int, what:
                 before = value if mp.isfinite(value) else None
         nats += step
     raise Uncertain(
-        f"{what} could not be certified to {round(prec * _LN2 / math.log(10))} digits: two accuracies do not agree {trouble}"
+        f"{what} could not be certified to {round(prec * _LN2 / math.log(10))} digits: {trouble or 'two accuracies do not agree'} "
         "(the integrand oscillates, is singular on the real line, or the value cannot be told from 0)"
     )
 
@@ -115,7 +115,8 @@ def mean_of(f: sp.Expr, mean: sp.Expr, variance: sp.Expr, prec: int, lost_bits: 
         return mean_of_waves(Normal(f, mean, variance), prec)
     line = Line(f, mean, variance)
     lost = lost_bits * _LN2
-    return certified(lambda nats: mean_of_lines((line,), nats + lost, numbers), numbers, prec, f"E[{f}]", lost_bits)
+    within = line.lost_bits(numbers, prec)
+    return certified(lambda nats: mean_of_lines((line,), nats + lost, numbers), numbers, prec, f"E[{f}]", lost_bits + within)
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,8 @@ def product_mean_of(f: sp.Expr, g: sp.Expr, law: Law, prec: int) -> mp.mpf:
         value = mean_of_lines((first, second), nats, numbers)
         return value - mean_covariance(first, second, eps, nats, numbers) if eps > 0 else value
 
-    return certified(run, numbers, prec, f"E[{f * g.xreplace({x: y})}]", _small(law.eps))
+    lost = max(line.lost_bits(numbers, prec) for line in (first, second))
+    return certified(run, numbers, prec, f"E[{f * g.xreplace({x: y})}]", _small(law.eps) + lost)
 
 
 def _steep(f: sp.Expr, g: sp.Expr, law: Law) -> bool:

@@ -447,3 +447,23 @@ def test_sums_of_integrals_that_may_be_0_come_to_an_end() -> None:
         with pytest.raises(ArithmeticError, match="cannot be told from 0"):
             mf.evaluate(e, q=1, digits=20)
     assert mf.evaluate(stein + sp.Rational(1, 10**60), q=1, digits=20) == pytest.approx(1e-60, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("f", "power", "first", "second"),
+    [
+        (1 / (1 + sp.exp(-mf.x)) - sp.Rational(1, 2), 1, sp.Rational(1, 16), -sp.Rational(1, 32)),
+        (sp.log(1 + sp.exp(mf.x)) - sp.log(2), 1, sp.Rational(1, 4), sp.Rational(3, 64)),
+        (mf.x / (1 + sp.exp(-mf.x)) - mf.x / 2, 2, sp.Rational(3, 16), -sp.Rational(15, 96)),
+    ],
+    ids=["sigmoid - 1/2", "softplus - ln 2", "silu - x/2"],
+)
+def test_terms_that_cancel_next_to_0_are_given_the_digits_they_lose(f: sp.Expr, power: int, first: sp.Expr, second: sp.Expr) -> None:
+    """E f(u)^2 = a v^k + b v^{k + 1} + ..., of terms near 1/2: 150 digits and more are lost at v = 1e-300"""
+    for exponent in (12, 100, 300):
+        v = sp.Rational(1, 10**exponent)
+        found = mf.evaluate(mf.E(f**2, mf.q), q=v, digits=25)
+        expected = first * v**power + second * v ** (power + 1)
+        assert abs(sp.Rational(mp.nstr(found, 25)) / expected - 1) < sp.Rational(1, 10**20), exponent
+    if power == 1:
+        assert mf.evaluate(mf.E(f**2, mf.q), q=1e-300) == pytest.approx(float(first) * 1e-300, rel=1e-12)
