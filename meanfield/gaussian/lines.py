@@ -43,8 +43,8 @@ class Line:
         return (lambda z: f(scale * z)) if self.mean == 0 else lambda z: f(mean + scale * z)
 
     def lost_bits(self, numbers: Numbers, prec: int) -> int:
-        """What its terms lose under a narrow Gaussian, where they cancel next to the mean, as 1/(1 + e^{-x}) - 1/2 does: as many bits more as
-        its value there takes to be seen to prec bits."""
+        """What its terms lose under a narrow Gaussian, where they cancel next to the mean as those of 1/(1 + e^{-x}) - 1/2 do: as many bits
+        more as its value at one point there takes to be seen to prec bits; 0 where no number of bits shows it."""
         if abs(self.scale()) > NARROW:
             return 0
         before, found = mp.nan, 0

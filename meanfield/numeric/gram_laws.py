@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from meanfield.blocks.algebra import Block, Parallel, Serial, law_on, symmetric_only
+from meanfield.blocks.algebra import Block, Composite, Parallel, Serial, law_on, symmetric_only
 from meanfield.blocks.laws import TOKENS, Law, Signal
 from meanfield.blocks.stacking import Repeat, Residual
 from meanfield.gaussian.expectation import Node
@@ -39,46 +39,57 @@ q, p, delta, q1, q2 = (known(name) for name in ("q", "p", "delta", "q1", "q2"))
 SHORT = 4
 
 
-@lru_cache(maxsize=1024)
 def one_law(block: Block) -> bool:
     """whether it acts on tokens one by one, by a formula that is not too long"""
-    return block.tokenwise and not _long(block)
+    return block.tokenwise and not _endless(block) and not _divides(block)
 
 
-def _long(block: Block) -> bool:
+def _endless(block: Block) -> bool:
+    """whether it repeats itself too often for one formula"""
     if isinstance(block, Serial):
-        return any(_long(part) for part in block.blocks) or len(joined(block)) > 1
+        return any(map(_endless, block.blocks))
+    return isinstance(block, Repeat) and (block.times > SHORT or _endless(block.block))
+
+
+def _divides(block: Block) -> bool:
+    """whether it has several laws, one after another"""
+    if isinstance(block, Serial):
+        return len(joined(block)) > 1
     if isinstance(block, Residual):
-        return _long(block.branch)
+        return _divides(block.branch)
     if isinstance(block, Parallel):
-        return any(_long(branch) for branch in block.branches)
-    return isinstance(block, Repeat) and (block.times > (1 if _bends(block.block) else SHORT) or _long(block.block))
+        return any(map(_divides, block.branches))
+    return isinstance(block, Repeat) and block.times > 1 and (_divides(block.block) or _bends(block.block))
 
 
 def joined(block: Serial) -> list[Block]:
-    """The parts, neighbours that act on tokens one by one joined: what an activation leaves behind stays inside one law. From where
-    coordinates are Gaussian again the next activation has a law of its own: formulas put into one another grow by a factor with each."""
+    """The parts, neighbours that act on tokens one by one joined: what an activation leaves behind, a mean or what is not Gaussian, stays
+    inside one law. From where coordinates are centred Gaussians again the next activation has a law of its own: formulas put into one
+    another grow by a factor with each."""
     parts: list[list[Block]] = []
     for part in block.blocks:
-        if parts and one_law(part) and one_law(parts[-1][-1]) and not (_bends(part) and _ends(parts[-1])):
+        if parts and all(b.tokenwise and not _endless(b) for b in (*parts[-1], part)) and not _is_cut(parts[-1], part):
             parts[-1].append(part)
         else:
             parts.append([part])
     return [group[0] if len(group) == 1 else Serial(tuple(group)) for group in parts]
 
 
-@lru_cache(maxsize=1024)
+def _is_cut(group: list[Block], part: Block) -> bool:
+    """whether a part has a law of its own behind those of a group, which begins where coordinates are centred Gaussians"""
+    after = Serial(tuple(group)).after(Signal(q, p, delta))
+    if not after.gaussian or after.mean != 0:
+        return False
+    return any(map(_divides, (*group, part))) or (_bends(part) and any(map(_bends, group)))
+
+
 def _bends(block: Block) -> bool:
-    """whether its law holds expectations"""
+    """whether the law of a part of it holds expectations"""
+    if isinstance(block, Composite):
+        return any(map(_bends, block.parts))
     law = law_on(block, Signal(q, p, delta))
     written = (law.output.q, law.output.delta, *law.transfer, *(d.value for d in law.definitions))
     return any(parts_of(sp.sympify(e), Node) for e in written)
-
-
-def _ends(group: list[Block]) -> bool:
-    """whether such a law ends where coordinates are centred Gaussians"""
-    after = Serial(tuple(group)).after(Signal(q, p, delta))
-    return after.gaussian and after.mean == 0 and any(map(_bends, group))
 
 
 @dataclass(frozen=True)
@@ -211,7 +222,7 @@ def check_means(block: Block) -> None:
             return carried
         if isinstance(part, Residual):
             after(part.branch, carried)
-            return carried
+            return carried and part.skip != 0
         if isinstance(part, Parallel):
             return any(tuple(after(branch, carried) for branch in part.branches))
         if isinstance(part, Repeat):

@@ -8,11 +8,12 @@ from functools import lru_cache
 import sympy as sp
 
 from meanfield.blocks.laws import Law
-from meanfield.gaussian.expectation import Expectation
+from meanfield.gaussian.expectation import Expectation, Node
 from meanfield.gaussian.no_variance import still
 from meanfield.gaussian.pair_expectation import Gap
 from meanfield.gaussian.parities import is_odd
 from meanfield.gaussian.series import NoExpansion
+from meanfield.gaussian.shared_parts import parts_of, put_in
 from meanfield.numeric.gram_laws import explicit
 from meanfield.recurrence import Recursion
 from meanfield.symbols import known
@@ -79,12 +80,19 @@ def joins(rec: Recursion, zero: frozenset[str]) -> bool:
     for stage in rec.stages:
         after, gap = (_at(e, opposite) for e in explicit(stage.law, (stage.law.output.q, stage.law.output.delta)))
         gap = gap.replace(mirrored, lambda t: 2 * Expectation(t.integrand**2, t.args[1]))
-        gap = gap.replace(lambda t: isinstance(t, sp.Min) and 0 in t.args, lambda t: sp.S.Zero)  # a gap and its bound are not negative
+        gap = _without_bounds(gap)
         if gap == 0:
             return True
         if sp.expand(gap - 2 * after) != 0:
             return False
     return False
+
+
+def _without_bounds(gap: sp.Expr) -> sp.Expr:
+    """A gap of which parts are no more than they can be, where one of the two is 0: neither is negative."""
+    letters = {t: sp.Dummy() for t in parts_of(gap, Node)}
+    found = put_in(gap, letters).replace(lambda t: isinstance(t, sp.Min) and 0 in t.args, lambda t: sp.S.Zero)
+    return found.xreplace({letter: t for t, letter in letters.items()})
 
 
 def _bound(rec: Recursion, zero: frozenset[str]) -> dict[sp.Expr, sp.Expr]:

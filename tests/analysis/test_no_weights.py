@@ -299,6 +299,14 @@ def test_opposite_inputs_of_an_even_function_become_one_behind_a_norm_too(norm: 
     assert run.gap.tolist() == [2.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("f", [sp.Min(0, mf.x), sp.Min(0, sp.tanh(mf.x))], ids=str)
+def test_a_minimum_inside_an_activation_is_no_bound_of_a_gap(f: sp.Expr) -> None:
+    from meanfield.numeric.silence import joins
+
+    for block in (mf.Activate(mf.Activation(f)), mf.Activate(mf.Activation(f)) >> mf.RMSNorm()):
+        assert not joins(mf.recursion(block >> mf.Linear(sp.Symbol("w", positive=True), 1)), frozenset())
+
+
 def test_what_joins_opposite_inputs_is_not_asked_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     from meanfield.numeric import silence
 
